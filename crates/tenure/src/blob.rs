@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::FileStore;
 use crate::json::Value;
-use crate::options::{Version, WriteOptions};
+use crate::options::{Durability, Version, WriteOptions};
 use crate::results::Written;
 use crate::store::{Current, New, Store, Target};
 
@@ -80,11 +80,17 @@ impl Blob {
     pub fn undo(&self, options: &WriteOptions) -> Result<Written> {
         let before = || {
             self.target.earlier()?.into_iter().next().ok_or_else(|| {
-                let detail = "no earlier version was kept: there was no change before the last";
+                let detail = "no earlier version was kept: only those that tenure has synced are";
                 Error::new(ErrorKind::NotFound, "undo", detail).at(self.path())
             })
         };
         before()?; // Without a lock: a mistyped name leaves nothing behind.
-        self.update(options, |_| Ok(Some(before()?.bytes)))
+        // What is replaced is kept only if it was synced. A call that changes nothing makes sure of that.
+        let synced =
+            WriteOptions { durability: Durability::Durable, operation: None, ..options.clone() };
+        let now = self.update(&synced, |_| Ok(None))?.version;
+        let if_version = options.if_version.as_ref().map(|_| now);
+        let options = WriteOptions { if_version, ..options.clone() };
+        self.update(&options, |_| Ok(Some(before()?.bytes)))
     }
 }

@@ -1,7 +1,7 @@
 //! Once: many callers want the result of one action, one of them does it, and the others get its result.
 //!
-//! The result is the document `TARGET~once` beside the target, and the action is done under the lock of that name. The
-//! target itself is not touched: it may be a directory, or not be there.
+//! The result is the file `TARGET~once` beside the target: a line of JSON about it, and then its bytes. The action is done
+//! under the lock of that name. The target itself is not touched: it may be a directory, or not be there.
 //!
 //! # Invariants
 //!
@@ -9,9 +9,10 @@
 //!    one.
 //! 2. Only a result is stored, for its time to live. A failure is stored as a number, without output, and only those
 //!    callers get it that asked before the turn ended; a later one gets a turn.
-//! 3. A result is erased at its expiry, by the next caller that sees it, with the earlier version that the store keeps. It
-//!    is not synced: a power loss may take it, and then the action is done again.
-//! 4. A result whose time cannot be right (it is from the future, the clock was set back) has expired.
+//! 3. A result is erased at its expiry, by the next caller that sees it, with the earlier version that the store keeps. A
+//!    power loss may take it, and then the action is done again.
+//! 4. A result whose time cannot be right (it is from the future, the clock was set back) has expired. One that a power
+//!    loss has cut is none: its checksum does not fit.
 //!
 //! Crash: before the result is stored, the action is done again by the next caller, even if it had an effect.
 
@@ -19,12 +20,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::document::Document;
+use crate::blob::Blob;
+use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::FileStore;
 use crate::fs::Mode;
 use crate::json;
-use crate::json::Value;
 use crate::lock::{Lock, LockGuard};
 use crate::options::{Durability, LockOptions, WriteOptions};
 use crate::store::Store;
@@ -38,7 +39,7 @@ pub const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 pub struct Once {
     target: PathBuf,
     lock: Lock,
-    document: Document,
+    stored: Blob,
 }
 
 /// What a caller gets.
@@ -63,8 +64,8 @@ impl Once {
         let target = store.open(name.as_ref())?.name().to_path_buf();
         let mut stored = OsString::from(&target);
         stored.push("~once");
-        let (lock, document) = (Lock::on(store, &stored)?, Document::on(store, &stored)?);
-        Ok(Self { target, lock, document })
+        let (lock, stored) = (Lock::on(store, &stored)?, Blob::on(store, &stored)?);
+        Ok(Self { target, lock, stored })
     }
 
     /// The resolved name of the target.
@@ -90,7 +91,7 @@ impl Once {
             (Some(output), _) => Asked::Fresh(output),
             (None, Some(code)) if now.run != before.run => Asked::Failed(code),
             _ => {
-                let turn = Turn { document: self.document.clone(), guard, run: now.run };
+                let turn = Turn { stored: self.stored.clone(), guard, run: now.run };
                 if now.output.is_some() {
                     turn.erase()?;
                 }
@@ -102,10 +103,10 @@ impl Once {
     }
 
     fn read(&self) -> Result<Stored> {
-        let Some(found) = self.document.read()? else { return Ok(Stored::default()) };
-        Stored::read(&found.value).ok_or_else(|| {
+        let Some(found) = self.stored.read()? else { return Ok(Stored::default()) };
+        Stored::read(&found.bytes).ok_or_else(|| {
             let detail = "it is not a result that tenure stored";
-            let error = Error::new(ErrorKind::Damaged, "read", detail).at(self.document.path());
+            let error = Error::new(ErrorKind::Damaged, "read", detail).at(self.stored.path());
             error.hint("move it away")
         })
     }
@@ -115,7 +116,7 @@ impl Once {
 #[derive(Debug)]
 #[must_use = "the turn ends as soon as it is dropped"]
 pub struct Turn {
-    document: Document,
+    stored: Blob,
     guard: LockGuard,
     run: u64,
 }
@@ -174,11 +175,11 @@ impl Turn {
             durability,
             ..WriteOptions::default()
         };
-        self.document.set(&stored.to_value(), &options).map(drop)
+        self.stored.put(&stored.to_bytes(), &options).map(drop)
     }
 }
 
-/// What the document says.
+/// What the file says.
 #[derive(Debug, Default)]
 struct Stored {
     /// So many turns ended with a result or a failure.
@@ -196,44 +197,49 @@ impl Stored {
         self.output.clone().filter(|_| age < self.ttl_us)
     }
 
-    fn read(value: &Value) -> Option<Self> {
-        let output = match (value["output"].as_str(), value["output_hex"].as_str()) {
-            (Some(text), _) => Some(text.as_bytes().to_vec()),
-            (None, Some(hex)) => Some(from_hex(hex)?),
-            (None, None) => None,
-        };
-        let failed = value["failed"].as_i64().map(i32::try_from).transpose().ok()?;
-        let (at_us, ttl_us) = (value["at_us"].as_u64()?, value["ttl_us"].as_u64()?);
-        Some(Self { run: value["once"].as_u64()?, output, at_us, ttl_us, failed })
+    /// `None` if this was not written here. What a power loss has cut says nothing.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let is_cut = bytes.iter().all(|byte| *byte == 0) || HEAD.starts_with(bytes);
+        if is_cut {
+            return Some(Self::default());
+        }
+        if !bytes.starts_with(HEAD) {
+            return None;
+        }
+        Some(Self::whole(bytes).unwrap_or_default())
     }
 
-    fn to_value(&self) -> Value {
-        let text =
-            self.output.as_ref().map(|output| std::str::from_utf8(output).map_err(|_| output));
-        json!({
+    fn whole(bytes: &[u8]) -> Option<Self> {
+        let end = memchr::memchr(b'\n', bytes)?;
+        let (head, output) = (json::parse(&bytes[..end]).ok()?, &bytes[end + 1..]);
+        let run = head["once"].as_u64()?;
+        let failed = head["failed"].as_i64().map(i32::try_from).transpose().ok()?;
+        let (at_us, ttl_us) = (head["at_us"].as_u64()?, head["ttl_us"].as_u64()?);
+        let output = match head["checksum"].as_str() {
+            Some(sum) if sum == sum_of(output) => Some(output.to_vec()),
+            Some(_) => return None,
+            None => None,
+        };
+        Some(Self { run, output, at_us, ttl_us, failed })
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let head = json!({
             "once": self.run,
             "at_us": self.at_us,
             "ttl_us": self.ttl_us,
             "failed": self.failed,
-            "output": text.and_then(std::result::Result::ok),
-            "output_hex": text.and_then(std::result::Result::err).map(|bytes| to_hex(bytes)),
-        })
+            "checksum": self.output.as_deref().map(sum_of),
+        });
+        let mut bytes = format!("{head}\n").into_bytes();
+        bytes.extend(self.output.iter().flatten());
+        bytes
     }
 }
 
-fn to_hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
-}
+/// How the file begins.
+const HEAD: &[u8] = b"{\"once\":";
 
-fn from_hex(hex: &str) -> Option<Vec<u8>> {
-    let digit = |digit: u8| char::from(digit).to_digit(16);
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => u8::try_from(digit(*high)? * 16 + digit(*low)?).ok(),
-        _ => None,
-    };
-    hex.as_bytes().chunks(2).map(byte).collect()
+fn sum_of(output: &[u8]) -> String {
+    format!("{:016x}", checksum::of(output))
 }

@@ -122,7 +122,10 @@ impl Seats<'_> {
 
     fn queue(&self) -> Result<Box<dyn Held>> {
         let queue = self.target.beside(&queue_of(self.target.name()))?;
-        queue.lock(&self.plain(self.deadline.as_wait())).map_err(|error| self.refused(error))
+        queue.lock(&self.plain(self.deadline.as_wait())).map_err(|error| match error.kind() {
+            ErrorKind::Busy => self.busy_behind(error.holder()),
+            _ => self.refused(error),
+        })
     }
 
     /// The lowest free slot.
@@ -194,13 +197,24 @@ impl Seats<'_> {
     }
 
     fn busy(&self) -> Error {
+        self.busy_behind(None)
+    }
+
+    /// The error for a caller that has no slot, and that `head` keeps from asking for one: it may be paused.
+    fn busy_behind(&self, head: Option<&Holder>) -> Error {
         let name = self.target.name();
         let first = self.slots.first().and_then(|slot| slot.status().ok());
         let holder = first.filter(|status| status.state.is_held()).and_then(|found| found.holder);
-        // A slot proves nothing: the fence of its lock would be of no use to the reader.
-        let holder = holder.map(|holder| Holder { fence: 0, ..holder });
         let (count, look) = (self.slots.len(), command("who", name));
-        let hint = format!("all of {count} slots are taken; wait longer, or see {look}");
+        let why = match (&holder, head) {
+            (None, Some(_)) => {
+                format!("it is first in the queue for {count} slots, and has taken none")
+            }
+            _ => format!("all of {count} slots are taken"),
+        };
+        let hint = format!("{why}; wait longer, or see {look}");
+        // A slot proves nothing: the fence of its lock would be of no use to the reader.
+        let holder = holder.or(head.cloned()).map(|holder| Holder { fence: 0, ..holder });
         Error::new(ErrorKind::Busy, "lock", "")
             .at(name)
             .held_by(Some(holder.unwrap_or_default()))

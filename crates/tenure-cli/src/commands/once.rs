@@ -73,7 +73,7 @@ fn in_turn(args: &OnceArgs, once: &Once, turn: Turn, out: &Output) -> Result<Exi
         Ended::Exited(0) => turn.succeed(&kept.bytes, args.ttl).inspect(|stored| {
             if !stored {
                 out.warn(&format!(
-                    "the output is longer than {OUTPUT_BYTES_MAX} bytes, and was not stored: the next caller runs the command again"
+                    "the output was not stored, since {OUTPUT_BYTES_MAX} bytes are the most (in a store a little less): the next caller runs the command again"
                 ));
             }
         }),

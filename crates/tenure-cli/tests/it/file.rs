@@ -89,3 +89,16 @@ fn processes_that_share_a_token_file_share_the_lease() {
     assert_eq!(left.len(), 2, "the token file, the sidecars, and no draft: {left:?}");
     bench.tenure(&["lease", "release", "x", "--token-file", "token"]).ok();
 }
+
+#[test]
+fn an_undo_keeps_what_another_program_wrote() {
+    let bench = Bench::new();
+    for content in ["A", "B"] {
+        bench.command(&["file", "put", "f"]).stdin(content).run().ok();
+    }
+    bench.file("f", "C");
+    bench.tenure(&["file", "undo", "f"]).ok();
+    assert_eq!(std::fs::read_to_string(bench.path("f")).unwrap(), "A");
+    bench.tenure(&["file", "undo", "f"]).ok();
+    assert_eq!(std::fs::read_to_string(bench.path("f")).unwrap(), "C");
+}

@@ -74,7 +74,10 @@ fn a_head_of_the_queue_that_dies_or_is_paused_and_killed_lets_the_next_one_in() 
     let next = bench.command(&waits).start();
     crate::bench::must_block(&bench.path("x~slots"), next.pid());
     head.signal(Signal::STOP);
-    head.kill();
     holder.end().ok();
+    let busy =
+        bench.tenure(&["run", "--slots", "2", "--wait", "50ms", "x", "--", "true"]).exits(75);
+    busy.complains(&format!("held by pid {}", head.pid())).complains("first in the queue");
+    head.kill();
     assert_eq!(next.wait().exits(0).stdout, "mine\n");
 }

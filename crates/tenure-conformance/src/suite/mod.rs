@@ -174,6 +174,7 @@ suite! { $
         Alone a_turn_that_is_dropped_goes_to_the_next,
         Threads a_result_expires_and_is_erased,
         Alone results_survive_byte_for_byte,
+        Alone a_result_that_was_cut_is_none,
     }
     blobs {
         Alone any_bytes_are_kept,

@@ -6,10 +6,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use tenure::blob::Blob;
 use tenure::once::{Asked, OUTPUT_BYTES_MAX, Once, Turn};
-use tenure::{ErrorKind, Result, json};
+use tenure::{ErrorKind, Result};
 
-use crate::asking::{A_MOMENT, LONG, PATIENCE, patient, text, together, trying, until, waiting};
+use crate::asking::{A_MOMENT, LONG, PATIENCE, patient, together, trying, until, waiting};
 use crate::failure::{Failure, Outcome, ensure, equal, refused};
 use crate::subject::Subject;
 
@@ -90,7 +91,7 @@ pub(super) fn a_turn_that_is_dropped_goes_to_the_next(subject: &Subject) -> Outc
 pub(super) fn a_result_expires_and_is_erased(subject: &Subject) -> Outcome {
     let once = once(subject, 0)?;
     turn(once.ask(&trying())?)?.succeed(b"secret", Duration::from_millis(30))?;
-    let stored = subject.document(1, "token~once")?;
+    let stored = Blob::on(subject.handle(1).as_ref(), subject.name("token~once"))?;
     let mut taken = None;
     until("a result expires", || {
         if let Asked::Turn(turn) = once.ask(&trying())? {
@@ -98,23 +99,39 @@ pub(super) fn a_result_expires_and_is_erased(subject: &Subject) -> Outcome {
         }
         Ok(taken.is_some())
     })?;
-    ensure!(!text(&stored)?.contains("secret"), "an expired result is there");
+    let left = stored.read()?.ok_or_else(|| Failure::new("no result"))?.bytes;
+    ensure!(!String::from_utf8_lossy(&left).contains("secret"), "an expired result is there");
     drop(taken);
-    stored.set(&json!({ "other": 1 }), &patient())?;
+    stored.put(b"{\"other\":1}", &patient())?;
     refused(once.ask(&trying()), ErrorKind::Damaged, "a document of another kind")?;
     Ok(())
 }
 
 pub(super) fn results_survive_byte_for_byte(subject: &Subject) -> Outcome {
-    let once = once(subject, 0)?;
     let results: [&[u8]; 4] = [b"a\n\0\"\\", b"\xff\xfe\0", "\u{e4}\u{2028}".as_bytes(), b"-"];
-    for result in results {
-        let stored = subject.document(1, "token~once")?;
-        turn(once.ask(&trying())?)?.succeed(result, LONG)?;
-        equal!(fresh(once.ask(&trying())?)?, result, "the result");
-        let mut value = stored.read()?.ok_or_else(|| Failure::new("no result"))?.value;
-        value["ttl_us"] = 0.into();
-        stored.set(&value, &patient())?;
+    for (number, result) in results.into_iter().enumerate() {
+        let name = subject.name(&format!("result-{number}"));
+        let [one, other] = [0, 1].map(|handle| Once::on(subject.handle(handle).as_ref(), &name));
+        turn(one?.ask(&trying())?)?.succeed(result, LONG)?;
+        equal!(fresh(other?.ask(&trying())?)?, result, "the result");
     }
+    Ok(())
+}
+
+pub(super) fn a_result_that_was_cut_is_none(subject: &Subject) -> Outcome {
+    let once = once(subject, 0)?;
+    let stored = Blob::on(subject.handle(1).as_ref(), subject.name("token~once"))?;
+    turn(once.ask(&trying())?)?.succeed(b"a result", LONG)?;
+    let whole = stored.read()?.ok_or_else(|| Failure::new("no result"))?.bytes;
+    let zeros = vec![0; whole.len()];
+    let mut torn = whole.clone();
+    torn.truncate(whole.len() - 4);
+    torn.extend([0; 4]);
+    for bytes in [&whole[..whole.len() - 1], &whole[..10], b"", &zeros, &torn] {
+        stored.put(bytes, &patient())?;
+        drop(turn(once.ask(&trying())?)?);
+    }
+    stored.put(&whole, &patient())?;
+    equal!(fresh(once.ask(&trying())?)?, b"a result", "the result");
     Ok(())
 }

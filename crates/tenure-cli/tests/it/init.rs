@@ -1,6 +1,7 @@
 //! `tenure init` and `tenure settings merge`: the settings of other tools keep what is theirs.
 
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -218,6 +219,34 @@ fn a_read_only_home_is_a_clear_error() {
     bench.file("home/.claude", "a file");
     let ran = init(&bench, &["--scope", "user", "--agent", "claude"]);
     assert!(ran.code == Some(1) && ran.stderr.contains(".claude"), "{ran:?}");
+}
+
+/// The scripts of the document, each with what it prints; `...` stands for what is left out.
+#[test]
+fn the_samples_of_the_document_print_what_it_says() {
+    let page = include_str!("../../../../docs/AGENTS.md");
+    let samples: Vec<_> = page.split("```sh\n").skip(1).collect();
+    assert_eq!(samples.len(), 2);
+    for sample in samples {
+        let (script, rest) = sample.split_once("```").unwrap();
+        let (_, output) = rest.split_once("```text\n").unwrap();
+        let (expected, _) = output.split_once("\n```").unwrap();
+        let bench = project();
+        let path = Path::new(TENURE).parent().unwrap().to_str().unwrap();
+        let path = format!("{path}:{}", std::env::var("PATH").unwrap());
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", script]).current_dir(bench.path("")).env("PATH", path);
+        let ran = Ran::new(shell.env_remove("CLAUDE_PROJECT_DIR").output().unwrap()).ok();
+        assert_eq!(ran.stdout.lines().count(), expected.lines().count(), "{ran:?}");
+        for (line, expected) in ran.stdout.lines().zip(expected.lines()) {
+            let mut rest = line;
+            for part in expected.split("...").map(str::trim) {
+                let at = rest.find(part).unwrap_or_else(|| panic!("no `{part}` in {rest}"));
+                rest = &rest[at + part.len()..];
+            }
+            assert!(rest.is_empty() || expected.ends_with("..."), "more in {line}");
+        }
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! 3. If nothing else was changed since, the uninstallation gives a file exactly the bytes that it had before, and
 //!    removes a file that was not there. Otherwise it takes out what is ours and leaves the rest.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use tenure::fs::is_side_dir;
@@ -110,15 +111,20 @@ pub fn parts(
     Some(settings.chain(servers).collect())
 }
 
-/// Whether a file is one that an agent takes its hooks, servers or permissions from.
+/// The directories in which agents and editors keep hooks, servers and permissions.
+const AGENT_DIRS: [&str; 4] = [".codex", ".cursor", ".gemini", ".vscode"];
+
+/// Whether a file is one that an agent may take its hooks, servers or permissions from. Other programs keep documents
+/// directly in `.claude`.
 pub fn is_settings(file: &Path) -> bool {
     // Some file systems ignore the case of letters.
-    let file = PathBuf::from(file.to_string_lossy().to_lowercase());
-    let mut known = FILES.iter().flat_map(|(.., hooks, servers)| [hooks, servers]).flatten();
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    known.any(|known| file.ends_with(known))
-        || file.parent().is_some_and(|dir| dir.ends_with(".claude")) && name.starts_with("settings")
-        || file.components().any(|part| part.as_os_str() == ".codex")
+    let file = file.to_string_lossy().to_lowercase();
+    let parts: Vec<_> = Path::new(&file).iter().collect();
+    let of_claude =
+        |pair: &[&OsStr]| pair[0] == ".claude" && pair[1].to_string_lossy().starts_with("settings");
+    parts.iter().any(|part| *part == ".mcp.json" || AGENT_DIRS.iter().any(|dir| part == dir))
+        || parts.windows(2).any(of_claude)
+        || parts.windows(3).any(|three| three[0] == ".claude")
 }
 
 /// What a person has to add where `init` writes nothing: Codex keeps servers in TOML, and Claude Code keeps
@@ -314,11 +320,13 @@ mod tests {
             "sub/.mcp.json",
             ".cursor/mcp.json",
             ".gemini/settings.json",
+            ".cursor/hooks.json",
+            ".vscode/mcp.json",
+            ".claude/agents/reviewer.md",
         ] {
             assert!(is_settings(Path::new(yes)), "{yes}");
         }
-        for no in ["settings.json", ".claude/state.json", "mcp.json", "a.mcp.json", ".cursor/x", ""]
-        {
+        for no in ["settings.json", ".claude/state.json", "mcp.json", "a.mcp.json", ""] {
             assert!(!is_settings(Path::new(no)), "{no}");
         }
     }

@@ -183,6 +183,9 @@ fn settings_of_agents_are_not_written() {
         ".MCP.json",
         ".cursor/mcp.json",
         ".gemini/settings.json",
+        ".cursor/hooks.json",
+        ".vscode/mcp.json",
+        ".claude/agents/x.json",
     ] {
         for (tool, arguments) in [
             ("write_document", json!({ "path": path, "value": {} })),

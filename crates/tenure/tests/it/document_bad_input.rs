@@ -379,7 +379,9 @@ fn a_document_becomes_no_journal_and_a_journal_no_document() {
     assert_eq!((error.kind(), error.is_committed()), (ErrorKind::Invalid, Some(false)), "{error}");
     assert_eq!([&document, &journal].map(|path| std::fs::read(path).unwrap()), before);
     // A name is free again when its file is gone.
-    [&document, &journal].map(|path| std::fs::remove_file(path).unwrap());
+    for path in [&document, &journal] {
+        std::fs::remove_file(path).unwrap();
+    }
     Journal::open(&document).unwrap().append(&[line], &AppendOptions::default()).unwrap();
     let journal = Document::open(&journal).unwrap();
     for n in [1, 2] {

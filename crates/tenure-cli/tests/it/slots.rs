@@ -74,10 +74,20 @@ fn a_head_of_the_queue_that_dies_or_is_paused_and_killed_lets_the_next_one_in() 
     let next = bench.command(&waits).start();
     crate::bench::must_block(&bench.path("x~slots"), next.pid());
     head.signal(Signal::STOP);
+    eventually(|| is_stopped(head.pid()));
     holder.end().ok();
     let busy =
         bench.tenure(&["run", "--slots", "2", "--wait", "50ms", "x", "--", "true"]).exits(75);
     busy.complains(&format!("held by pid {}", head.pid())).complains("first in the queue");
     head.kill();
     assert_eq!(next.wait().exits(0).stdout, "mine\n");
+}
+
+/// Whether all threads of the process are stopped: one that is not could still be granted a lock.
+fn is_stopped(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    tasks.flatten().all(|task| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap();
+        stat.rsplit(") ").next().unwrap().starts_with('T')
+    })
 }

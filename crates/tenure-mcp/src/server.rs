@@ -183,7 +183,7 @@ impl<W: Write + Send> Server<W> {
             let outcome = catch_unwind(AssertUnwindSafe(call))
                 .unwrap_or_else(|_| Err(Fault::internal("the tool failed; please report it")));
             let claimed = tools::claimed(&params, &outcome);
-            // A cancellation that comes from here on is too late: it finds a token that nobody asks.
+            // A cancellation that comes from here on is too late: it finds a token that is no longer looked at.
             lock(&self.calls).insert(key.clone(), Cancel::new());
             let is_sent = !cancel.is_cancelled() && self.answer(&id, era, &method, outcome);
             if let Some(claimed) = claimed.filter(|_| !is_sent) {

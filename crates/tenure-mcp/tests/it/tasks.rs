@@ -126,7 +126,7 @@ fn a_claim_waits_only_if_it_is_told_to() {
     client.close();
 }
 
-/// The cancellation comes while the claim is made: nobody gets its token.
+/// The cancellation comes while the claim is made: no caller gets its token.
 #[test]
 fn a_claim_whose_call_was_cancelled_is_given_back() {
     let dir = tempfile::tempdir().expect("a directory");

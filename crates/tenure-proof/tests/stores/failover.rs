@@ -108,7 +108,7 @@ fn race_69_fences_grow_when_an_asynchronous_standby_is_promoted() {
         // A reader that continues behind the last number it has seen misses nothing.
         let (read, _) = recovered(|| entries_and_gaps(&store, LOG, largest + 1));
         assert_eq!(read, [(number, 9)]);
-        // One that has not seen the lost ones is told of them.
+        // One that has not seen the lost ones gets a gap.
         let (read, gaps) = recovered(|| entries_and_gaps(&store, LOG, 0));
         assert_eq!(read, [(numbers[0], 1), (number, 9)]);
         let is_told = |lost: &u64| gaps.iter().any(|(from, to)| (from..=to).contains(&lost));

@@ -123,7 +123,7 @@ impl EtcdEngine {
     }
 }
 
-/// Makes the ages agree with the revisions. Each age is told by the clock of its writer, and no change is older than one
+/// Makes the ages agree with the revisions. Each age comes from the clock of its writer, and no change is older than one
 /// before it: a wrong clock makes others younger, so that they are kept, and never older.
 fn correct_ages(listed: &mut [Listed]) {
     let mut youngest = Duration::MAX;

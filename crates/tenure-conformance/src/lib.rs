@@ -1,8 +1,9 @@
 //! What every store of tenure has to do, as tests that know nothing but the nouns.
 //!
 //! A test of the suite gets a [`Subject`]: a store, a second handle to it, and what its engine can be made to do. It
-//! calls locks, leases, documents, journals and collections, and of a store's own functions only the survey and the status. What a store declares
-//! that it cannot do ([`Capabilities`](tenure::store::Capabilities)) must be refused as `unsupported`.
+//! calls locks, leases, documents, journals and collections, and of a store's own functions only the survey and the
+//! status. What a store declares that it cannot do ([`Capabilities`](tenure::store::Capabilities)) must be refused as
+//! `unsupported`.
 //!
 //! ```text
 //! tenure_conformance::conformance!(|| Subject::new(store.clone(), store, "/"));

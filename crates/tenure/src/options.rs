@@ -87,8 +87,8 @@ pub struct WriteOptions {
     /// a file). A durable call is remembered for good when it returns, one without a sync until the
     /// machine restarts.
     pub operation: Option<String>,
-    /// What the write is for. Waiting callers of a store see it; those of a file see the label of a lock or lease only, and
-    /// that of the command `tenure`.
+    /// What the write is for. A store shows it to waiting callers. On files they see it only if the command `tenure` makes
+    /// the write.
     pub label: String,
     /// The thread that this is done for, if it is not the calling one: see [`LockOptions::thread`].
     ///

@@ -22,9 +22,7 @@ pub fn slots(target: &dyn Target) -> Result<Vec<Status>> {
     let names = (0..slots::SLOTS_MAX).map(|slot| slots::name_of(target.name(), slot));
     let names = names.chain([slots::queue_of(target.name())]);
     let found = names.map(|name| target.beside(&name)?.status());
-    found
-        .filter(|found| found.as_ref().is_ok_and(|found| found.fence > 0) || found.is_err())
-        .collect()
+    found.filter(|found| !matches!(found, Ok(never_taken) if never_taken.fence == 0)).collect()
 }
 
 /// The recorded events of a file, oldest first: take-overs, recoveries, adopted and damaged data.
